@@ -96,21 +96,36 @@ def run(name: str, part: Part, traces: Path, write: bool) -> None:
 
 
 def check(names: list[str], traces: Path) -> bool:
-    """Measure again what is stored; say how much comes out the same."""
+    """Measure again what is stored; say of each part, as it ends, how much comes out the same."""
     same = total = 0
     for name in names:
         for part, stored in read().get(name, {}).items():
-            found = rounded(MEASURES[name](traces, part))
-            for group, values in stored["values"].items():
-                for sample, quantities in values.items():
-                    for quantity, value in quantities.items():
-                        now = found.get(group, {}).get(sample, {}).get(quantity)
-                        total += 1
-                        same += now == value
-                        if now != value:
-                            print(f"{name}, {part}, {group}, {sample}, {quantity}: {value}: {now}")
+            begin = time.process_time()
+            now = flat(rounded(MEASURES[name](traces, part)))
+            seconds = time.process_time() - begin
+            was = flat(stored["values"])
+            differ = [key for key in (was | now) if was.get(key) != now.get(key)]
+            for key in differ:
+                print(f"  {', '.join(key)}: {was.get(key)}, now {now.get(key)}")
+            alike = len(was | now) - len(differ)
+            print(
+                f"{name} ({part}, {seconds:.0f} CPU s, {stored['cpu_s']} when stored): "
+                f"{alike} the same, {len(differ)} differ",
+                flush=True,
+            )
+            same, total = same + alike, total + len(was | now)
     print(f"{same} of {total} values come out the same")
     return same == total
+
+
+def flat(found: Found) -> dict[tuple[str, str, str], float]:
+    """Return values by group, sample and quantity."""
+    return {
+        (group, sample, quantity): value
+        for group, samples in found.items()
+        for sample, values in samples.items()
+        for quantity, value in values.items()
+    }
 
 
 def page(old: str) -> str:
@@ -146,7 +161,8 @@ def page(old: str) -> str:
             n=samples,
             seed=SEED,
             cpu_s=sum(one["cpu_s"] for parts in stored.values() for one in parts.values()),
-            test_day=max(parts["test"]["day"] for parts in stored.values()),
+            test_day=min(parts["test"]["day"] for parts in stored.values()),
+            copies_day=stored["expert-copies"]["test"]["day"],
             front_table=front,
         )
         .rstrip()

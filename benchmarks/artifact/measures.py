@@ -370,11 +370,6 @@ def _window(sample: Sample, kind: str, turn: int) -> CopiesInstance | None:
     return made
 
 
-def _equally_shared(instance: CopiesInstance, plan: Any) -> float:
-    """Return how far a placement is above its bound if copies share their tokens equally."""
-    return over_bound(instance, plan.model_copy(update={"shares": None}))
-
-
 def caches(traces: Path, part: Part) -> Found:
     """Ways of equal number in the first layers, as the text leaves their number open."""
     readings = {

@@ -30,7 +30,7 @@ def papers_command(
     /,
     *,
     report: Annotated[
-        Path | None, Parameter("--report", help="Folder for report.html, report.md and plots.")
+        Path | None, Parameter("--report", help="Folder for report.md and plots.")
     ] = None,
     markdown: Annotated[
         Path | None, Parameter("--markdown", metavar="FILE", help="The page docs/fidelity.md.")

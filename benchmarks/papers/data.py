@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from benchmarks.rooms.core import read_object
 from benchmarks.rooms.sim import Trace, read_trace
@@ -12,8 +13,21 @@ from moeopt import InputError, MoeoptError, dedupe_trace
 
 VARIABLE = "MOEOPT_TRACES"
 
+TASKS = ("intent", "law", "summary")
+"""Of DeepSeek-V2-Lite's traces."""
+
+V2_LITE = tuple(f"esft_deepseek_v2_lite/{task}.npz" for task in TASKS)
+MIXTRAL = tuple(
+    f"hdmoe_mixtral_8x7b/{category}.npz"
+    for category in ("coding", "extraction", "humanities", "roleplay", "stem", "writing")
+)
+"""Traces of a model, by their paths inside the folder."""
+
 Statistic = dict[str, Any]
 """Numbers measured on real traces, as JSON values."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _FOLDER: ContextVar[Path | None] = ContextVar("folder", default=None)
 
@@ -41,6 +55,20 @@ def folder() -> Path | None:
     """Return the folder with real traces; None if nobody named one."""
     named = os.environ.get(VARIABLE)
     return _FOLDER.get() or (Path(named) if named else None)
+
+
+def by_folder(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function of hashable arguments: it runs once for each of them and each folder."""
+
+    @cache
+    def kept(_: Path | None, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(*args, **kwargs)
+
+    @wraps(function)
+    def found(*args: P.args, **kwargs: P.kwargs) -> R:
+        return kept(folder(), *args, **kwargs)
+
+    return found
 
 
 def find(name: str) -> Path | None:

@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.real.llama_cpp import PROGRAMS, Tools, prepare_with_rpc, run  # noqa: E402
+from benchmarks.real.llama_cpp import PROGRAMS, prepare, python_of, run  # noqa: E402
 
 WORK = ROOT / "build" / "real"
 """By default; git ignores ``build/``."""
@@ -50,8 +50,8 @@ def main() -> None:
     parser.add_argument("--python", type=Path, help="Python with gguf, where --programs is given")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at once")
     options = parser.parse_args()
-    programs = options.programs or prepare_with_rpc(options.work, options.jobs)
-    python = options.python or Tools(options.work).python
+    programs = options.programs or prepare(options.work, options.jobs)
+    python = options.python or python_of(options.work)
     folder = options.work / "hand-over"
     folder.mkdir(parents=True, exist_ok=True)
     model = made_model(folder, python)

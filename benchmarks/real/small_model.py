@@ -3,7 +3,7 @@
     python small_model.py FILE [--layers N] [--experts N] [--nextn N]
 
 A Qwen3-MoE by its names and metadata, of some ten megabytes, with a vocabulary of bytes: what
-``llama-imatrix`` and ``llama-completion`` need, and `benchmarks/real/random_model.py` has not.
+``llama-imatrix`` and ``llama-completion`` need.
 """
 
 import argparse

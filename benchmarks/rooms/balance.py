@@ -8,11 +8,9 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.balance.check": ("objective",),
         "moeopt.problems.balance.dynamic_program as dynamic_program": (),
         "moeopt.problems.balance.heuristics": (
-            "all_gpu",
             "all_ndp",
             "balance_equation",
             "e_max",
-            "fluid_makespan",
             "framework",
             "whole_experts",
         ),

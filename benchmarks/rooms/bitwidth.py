@@ -4,8 +4,6 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.bitwidth.check": ("objective",),
-        "moeopt.problems.bitwidth.instance": ("Instance", "Solution"),
-        "moeopt.problems.bitwidth.prefix_split": ("prefix_split",),
+        "moeopt.problems.bitwidth.instance": ("Instance",),
     }
 )

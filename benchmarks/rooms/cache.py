@@ -5,17 +5,13 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.problems.cache.bounds": ("sides_of",),
-        "moeopt.problems.cache.check": ("serve",),
         "moeopt.problems.cache.dynamic_program as dynamic_program": ("solve",),
         "moeopt.problems.cache.generate": ("slots_of",),
         "moeopt.problems.cache.heuristics": ("best_uniform", "uniform"),
         "moeopt.problems.cache.instance": (
-            "Costs",
             "Curves",
             "Instance",
             "Ints",
-            "Solution",
-            "curves_of",
         ),
     }
 )

@@ -5,11 +5,10 @@ from benchmarks.rooms.lazily import lazily
 __getattr__, __dir__ = lazily(
     {
         "moeopt.core.clock": ("SolvingClock", "TimeLimitError", "solving_clock", "told"),
-        "moeopt.core.compiled": ("compile_all", "compiled"),
+        "moeopt.core.compiled": ("compile_all",),
         "moeopt.core.cpsat": ("Run", "SAFE", "SECOND", "Way"),
         "moeopt.core.envelope": ("InstanceEnvelope", "SolutionEnvelope", "validated"),
         "moeopt.core.json_files": ("MAX_FILE_BYTES", "read_json", "read_object", "write_bytes"),
-        "moeopt.core.native_output": ("drop_native_stdout",),
         "moeopt.core.objective": ("Objective", "below", "entries", "of_json", "relative"),
         "moeopt.core.search": ("Feasibility", "Search"),
         "moeopt.core.untrusted": ("digest", "inside", "reading"),

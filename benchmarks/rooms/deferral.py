@@ -7,7 +7,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.deferral.check": ("objective",),
         "moeopt.problems.deferral.generate": ("BITS",),
         "moeopt.problems.deferral.heuristics": ("none", "saturate", "uniform"),
-        "moeopt.problems.deferral.instance": ("Instance", "Solution", "TIMES"),
+        "moeopt.problems.deferral.instance": ("Instance", "Solution"),
         "moeopt.problems.deferral.scores": ("TABLE_2", "skipping"),
         "moeopt.problems.deferral.view": ("lanes",),
     }

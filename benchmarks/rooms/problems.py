@@ -4,7 +4,6 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.device_loads": ("Ints", "table_of"),
         "moeopt.problems.execute": ("compare", "execute"),
         "moeopt.problems.pictures": ("save_figure",),
         "moeopt.problems.registry": ("PROBLEMS", "get_problem"),

@@ -14,7 +14,6 @@ __getattr__, __dir__ = lazily(
         "moeopt.study.report.sections": ("sections",),
         "moeopt.study.report.words": ("takeaways",),
         "moeopt.study.report.study": ("Study",),
-        "moeopt.study.schema": ("SOLVE",),
         "moeopt.study.store": ("Store",),
         "moeopt.study.study": ("run_campaign",),
         "moeopt.study.table": ("interval",),

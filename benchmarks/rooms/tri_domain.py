@@ -4,15 +4,11 @@ from benchmarks.rooms.lazily import lazily
 
 __getattr__, __dir__ = lazily(
     {
-        "moeopt.problems.tri_domain": ("HEURISTICS",),
-        "moeopt.problems.tri_domain.check": ("objective",),
-        "moeopt.problems.tri_domain.expert": ("Expert", "Layout", "STRIPED"),
+        "moeopt.problems.tri_domain.expert": ("Layout", "STRIPED"),
         "moeopt.problems.tri_domain.fixed_layout": ("scheduled",),
-        "moeopt.problems.tri_domain.heuristics": ("trimoe",),
         "moeopt.problems.tri_domain.instance": ("DOMAINS", "Domain", "Instance", "Solution"),
         "moeopt.problems.tri_domain.layout_rule": ("cold_localized",),
         "moeopt.problems.tri_domain.online": ("Scheduler",),
         "moeopt.problems.tri_domain.assumptions": ("ASSUMPTIONS",),
-        "moeopt.problems.tri_domain.threshold.search": ("Bracket", "FIRST_WORK", "NO_CUTOFF"),
     }
 )

@@ -1,39 +1,33 @@
-"""What campaigns cost beside their solves: scheduling, memory, storing, resuming, starting.
+"""What a campaign on a Dask cluster costs beside its solves: scheduling, memory, storing.
 
-    python benchmarks/studies/campaign_scale.py [PART ...] [--instances N] [--stored N]
+    python benchmarks/studies/campaign_scale.py [--instances N] [--workers N]
 
-Parts, all by default: ``dask`` runs a campaign of N small instances on a local Dask cluster, whose
-scheduler and workers are processes of their own; ``store`` writes results one by one; ``resume``
-plans a campaign of which a store has all solves but one; ``start`` takes the times of a new worker.
-Figures are printed as a Markdown table. Small instances are 16 of the 64 experts of one of the
-library, drawn anew for each, as files in a folder that is made and removed.
+Scheduler and workers are processes of their own on this machine. Figures are printed as a Markdown
+table. Instances are 16 of the 64 experts of one of the library, drawn anew for each, as files in a
+folder that is made and removed.
 """
 
 import argparse
 import random
-import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter, process_time, sleep
+from time import perf_counter, process_time
 
 import psutil
 
 import moeopt
 from benchmarks.rooms.study import (
-    SOLVE,
     Campaign,
     Job,
     Part,
     SolveRecord,
-    Store,
     Watch,
     attempt,
     make_plan,
@@ -45,7 +39,6 @@ BASE = Path(__file__).parents[2] / "instances/tri_domain/esft-window"
 FROM = "window-law-layer4-batch256.json"
 EXPERTS = 16
 METHODS = ("trimoe", "threshold")
-SEEDS_RESUMED = 100
 
 CLUSTER = """
 import sys
@@ -74,9 +67,9 @@ def write_instances(folder: Path, count: int) -> None:
         moeopt.save(made, folder / f"{number:06}.json")
 
 
-def campaign_of(folder: Path, seeds: Sequence[int] = (0,)) -> Campaign:
+def campaign_of(folder: Path) -> Campaign:
     """Return the campaign of all instances of a folder."""
-    return Campaign([Part([folder], make_settings(METHODS, [60.0], list(seeds), 1))])
+    return Campaign([Part([folder], make_settings(METHODS, [60.0], [0], 1))])
 
 
 @dataclass
@@ -203,136 +196,20 @@ def cpu_alone(folder: Path, count: int = 200) -> float:
     return (process_time() - begin) / len(jobs)
 
 
-def one_result(folder: Path) -> tuple[Job, SolveRecord]:
-    """Return a solve and its result."""
-    job = next(make_plan(campaign_of(folder)).jobs())
-    record = attempt(job)
-    if record.failed:
-        sys.exit(record.raw_status)
-    return job, record
-
-
-def measure_store(folder: Path, results: int = 5000) -> Figures:
-    """Write results as campaigns do, each in a transaction of its own."""
-    campaign = make_plan(campaign_of(folder / "family"))
-    job, record = one_result(folder / "family")
-    with Store(folder / "store.db") as store:
-        store.enroll(campaign.entries)
-        before = (folder / "store.db").stat().st_size
-        begin = perf_counter()
-        for seed in range(results):
-            key = replace(job, seed=seed).key
-            store.add(replace(record, key=key, seed=seed))
-        seconds = perf_counter() - begin
-    size = ((folder / "store.db").stat().st_size - before) / results
-    return [
-        ("results stored one by one", f"{results:,}: {results / seconds:,.0f} per second"),
-        ("bytes of a result", f"{size:.0f}"),
-    ]
-
-
-def measure_resume(folder: Path, stored: int) -> Figures:
-    """Fill a store with results in the writer's format; plan the campaign and make what lacks."""
-    seeds = range(SEEDS_RESUMED)
-    count = stored // (len(METHODS) * len(seeds))
-    write_instances(folder / "many", count)
-    file, campaign = folder / "many.db", campaign_of(folder / "many", seeds)
-    plan = make_plan(campaign)
-    with Store(file) as store:
-        store.enroll(plan.entries)
-        _, record = one_result(folder / "many")
-        store.add(record)
-    fill(file, list(plan.jobs())[:-1])
-    noted = Noted()
-
-    class EnoughError(Exception):
-        """The first solve is handed out."""
-
-    def stop(*_: object) -> None:
-        raise EnoughError
-
-    begin, cpu = perf_counter(), process_time()
-    try:
-        run_campaign(campaign, store=file, resume=True, watch=noted, on_start=stop)
-    except EnoughError:
-        seconds, cpu = perf_counter() - begin, process_time() - cpu
-    else:
-        sys.exit("nothing was left to be solved")
-    with sqlite3.connect(file) as connection:
-        [(there,)] = connection.execute("SELECT count(*) FROM solve")
-    connection.close()
-    return [
-        ("resumed: instances, solves in the store", f"{count:,}, {there:,}"),
-        ("until the first solve that lacks", f"{seconds:.1f} s wall, {cpu:.1f} s CPU"),
-        ("size of that store", f"{file.stat().st_size / 2**20:.0f} MiB"),
-    ]
-
-
-def fill(file: Path, jobs: Sequence[Job]) -> None:
-    """Copy the one result to every solve of the campaign that is asked for, in SQL."""
-    own = ("key", "instance", "instance_hash", "method", "seed")
-    values = ", ".join("?" if name in own else name for name in SOLVE.split(", "))
-    with sqlite3.connect(file) as connection:
-        connection.executemany(
-            f"INSERT OR IGNORE INTO solve ({SOLVE}) SELECT {values} FROM solve WHERE id = 1",
-            ([job.asked[name] for name in SOLVE.split(", ") if name in own] for job in jobs),
-        )
-    connection.close()
-
-
-def measure_start(repeats: int = 3) -> Figures:
-    """Take the time until a new process has made its first solve, and its memory then."""
-    code = f"""
-import time; begin = time.perf_counter()
-import moeopt, psutil
-instance = moeopt.load({str(BASE / FROM)!r})
-for method in {METHODS!r}:
-    moeopt.solve(instance, method)
-print(time.perf_counter() - begin, psutil.Process().memory_info().rss / 2**20)
-"""
-    seen = []
-    for _ in range(repeats):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        seen.append([float(word) for word in done.stdout.split()])
-    seconds, size = (median(one[at] for one in seen) for at in (0, 1))
-    return [
-        ("a new process until its first results, kernels compiled before", f"{seconds:.1f} s"),
-        ("its memory then", f"{size:.0f} MiB"),
-    ]
-
-
-PARTS = ("start", "store", "dask", "resume")
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--instances", type=int, default=20_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--stored", type=int, default=1_000_000)
     a = parser.parse_args()
-    if unknown := set(a.parts) - set(PARTS):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
     print(f"{psutil.cpu_count()} cores, load {psutil.getloadavg()[0]:.1f} at the start\n")
     print("| what | measured |\n|---|---|")
     with TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        (folder / "family").mkdir()
-        (folder / "many").mkdir()
-        if {"store", "dask"} & set(a.parts or PARTS):
-            write_instances(folder / "family", a.instances)
-        for part in a.parts or PARTS:
-            if part == "start":
-                figures = measure_start()
-            elif part == "store":
-                figures = measure_store(folder)
-            elif part == "dask":
-                figures = measure_dask(folder, a.instances, a.workers)
-            else:
-                figures = measure_resume(folder, a.stored)
-            print("\n".join(f"| {what} | {value} |" for what, value in figures), flush=True)
-            sleep(0.1)
+        family = Path(scratch) / "family"
+        family.mkdir()
+        write_instances(family, a.instances)
+        for what, value in measure_dask(Path(scratch), a.instances, a.workers):
+            print(f"| {what} | {value} |")
 
 
 if __name__ == "__main__":

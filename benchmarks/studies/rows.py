@@ -24,15 +24,10 @@ from functools import partial
 from itertools import cycle, product
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
-import numpy as np
-
 import moeopt
-from benchmarks.cases import online
-from benchmarks.harness.measure import fresh
-from benchmarks.rooms.core import compile_all
 from benchmarks.rooms.problems import PROBLEMS
 from benchmarks.rooms.replication import Instance as Copies
 from benchmarks.rooms.solvers import warm
@@ -164,51 +159,6 @@ def left_open(instances: list[Any], engine: str, work: float) -> str:
         return str(error)
 
 
-def single_calls(given: argparse.Namespace) -> str:
-    """Return what `moeopt.solve` takes on a window of tri_domain; CP-SAT's model is made before."""
-    compile_all()
-    online.SEEDS = range(SEED, SEED + -(-given.count // 12))
-    instances = online.instances()[: given.count]
-    calls = [[partial(moeopt.solve, fresh(i), "threshold") for i in instances] for _ in range(7)]
-    best = np.min([[seconds(call) for call in of] for of in calls], axis=0)
-    theirs = [seconds(partial(online.cpsat_built(i), 5 * given.work)) for i in instances]
-    ratio, ms = np.array(theirs) / best, 1e3 * np.median(best)
-    said = f"CP-SAT {np.median(ratio):.0f} x (least {ratio.min():.1f} x)"
-    return f"`moeopt.solve`, {len(instances)} windows: median {ms:.3f} CPU ms, {said}"
-
-
-def seconds(call: Callable[[], object], clock: Callable[[], float] = process_time) -> float:
-    """Return the CPU time of a call, or the wall's."""
-    begin = clock()
-    call()
-    return clock() - begin
-
-
-def first_windows(_: argparse.Namespace) -> str:
-    """Return what the first windows take once a scheduler is made: call it in a new process.
-
-    CPU time beside: where the two differ, something else had the processor.
-    """
-    layout, rng = np.arange(64) % 16, np.random.default_rng(SEED)
-    layout[:8] = -1
-    scheduler = moeopt.tri_domain.Scheduler("trimoe", "deepseek-v2-lite", layout)
-    drawn = [rng.multinomial(6 * 128, rng.dirichlet(np.full(64, 0.3))) for _ in range(400)]
-    wall: list[float] = []
-
-    def step(tokens: Any) -> None:
-        wall.append(seconds(partial(scheduler.schedule, tokens), perf_counter))
-
-    cpu = [seconds(partial(step, tokens)) for tokens in drawn]
-    return f"online, 400 windows after the constructor: wall {_spread(wall)}; CPU {_spread(cpu)}"
-
-
-def _spread(times: list[float]) -> str:
-    """Return the first of some times, their median, p99 and largest."""
-    at = {"median": 0.5, "p99": 0.99, "most": 1.0}
-    said = [f"{name} {1e3 * np.quantile(times, share):.3f}" for name, share in at.items()]
-    return f"first {1e3 * times[0]:.3f}, {', '.join(said)} ms"
-
-
 def simulator(given: argparse.Namespace) -> str:
     """Return the simulator's speed on 64 experts in 26 layers."""
     study = [sys.executable, str(Path(__file__).with_name("engine_speed.py")), "--event-steps", "1"]
@@ -217,13 +167,11 @@ def simulator(given: argparse.Namespace) -> str:
 
 
 CALLS: dict[str, Callable[[argparse.Namespace], str]] = {
-    "online": first_windows,
-    "solve": single_calls,
     "simulator": simulator,
     "commands": lambda _: "\n".join(first_use.commands()),
     "warm": lambda _: "\n".join(first_use.warmed()),
 }
-"""Rows without a search, the one for a new process first."""
+"""Rows without a search."""
 
 
 def main() -> None:

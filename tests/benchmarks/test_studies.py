@@ -8,65 +8,10 @@ import pytest
 
 import moeopt
 from benchmarks.studies import counts_enough
-from benchmarks.studies.bitwidth_scale import BITS, rounding, splits
 from benchmarks.studies.dimm_copies import curve, with_memory
 from benchmarks.studies.prototype import rows as prototype_rows
-from benchmarks.textbook import bitwidth
 from tests.real_traces import real_trace_file
-from tests.rooms.bitwidth import Instance, objective, violations
 from tests.rooms.sim import Workload, find, routing_trace
-
-
-def test_the_older_unit_hides_losses_and_the_layers_own_does_not() -> None:
-    """Most losses at 8 bits and all at 16 were 0; the excess now is within what is stated."""
-    before = rounding("growing with depth", "table", seeds=1)
-    now = rounding("growing with depth", "own", seeds=1)
-    assert before.zeros[8] > 0.5
-    assert before.zeros[16] == 1
-    assert before.worst_layer > 0.01
-    assert set(now.zeros.values()) == {0}
-    assert now.stated is not None
-    assert now.worst_layer <= now.stated < 1e-4
-
-
-@pytest.mark.slow
-def test_only_the_largest_sum_is_worse_than_the_best_split() -> None:
-    """On widths that are not evenly spaced; on the paper's all readings agree where losses fall."""
-    for bits, budget, worse in (
-        ((1, 2, 3, 4), "largest sum", False),
-        (BITS, "equality", False),
-        (BITS, "at most", False),
-        (BITS, "largest sum", True),
-    ):
-        assert (splits(bits, budget, layers=60).worse > 0) == worse
-
-
-def made(budget: str, seed: int) -> Instance:
-    """Return two layers of eight experts."""
-    instance = moeopt.generate(
-        "bitwidth",
-        machine="cxl-ndp",
-        model="mixtral-8x7b",
-        workload="hdmoe-mixtral",
-        layers=2,
-        budget=budget,
-        seed=seed,
-    )
-    assert isinstance(instance, Instance)
-    return instance
-
-
-@pytest.mark.parametrize("solve", [bitwidth.cpsat, bitwidth.highs, bitwidth.pulp_cbc])
-@pytest.mark.parametrize("budget", ["layer", "model"])
-def test_textbook_models_prove_the_same_optimum(solve: object, budget: str) -> None:
-    """As dp, with a valid solution of the value they claim."""
-    for seed in range(2):
-        instance = made(budget, seed)
-        answer = solve(instance, 60.0)  # type: ignore[operator]
-        assert answer.proven
-        assert violations(instance, answer.solution) == []
-        found = objective(instance, answer.solution)
-        assert found == round(answer.objective) == moeopt.solve(instance, "dp").objective
 
 
 def test_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

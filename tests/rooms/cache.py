@@ -31,7 +31,6 @@ __getattr__, __dir__ = lazily(
             "uniform_ways",
         ),
         "moeopt.problems.cache.instance as instance": (
-            "Costs",
             "Instance",
             "MAX_TRACE_NS",
             "Solution",

@@ -4,12 +4,11 @@ from benchmarks.papers.charts import Chart, Curve
 from benchmarks.papers.collaborative import cached
 from benchmarks.papers.collaborative.cached import THREADS
 from benchmarks.papers.collaborative.policies import probability
-from benchmarks.papers.collaborative.statistics import EXPERTS, SLOTS
+from benchmarks.papers.collaborative.statistics import EXPERTS, SLOTS, routing
 from benchmarks.papers.collaborative.systems import (
     TOKEN_NS,
     TOP_K,
     mixtral,
-    routing,
     tokens_per_s,
 )
 

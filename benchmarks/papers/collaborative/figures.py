@@ -11,13 +11,12 @@ from benchmarks.papers.collaborative.power import (
     PREFETCHING,
     joule_per_token,
 )
-from benchmarks.papers.collaborative.statistics import EXPERTS
+from benchmarks.papers.collaborative.statistics import EXPERTS, routing
 from benchmarks.papers.collaborative.systems import (
     BASELINES,
     TOP_K,
     System,
     mixtral,
-    routing,
     token_ns,
     tokens_per_s,
 )

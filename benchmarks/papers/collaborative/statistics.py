@@ -19,12 +19,10 @@ from benchmarks.rooms.sim import HitRates, Routing, Trace, belady_hits, fifo_hit
 
 STORED = Path(__file__).with_name("statistics.json")
 
-CATEGORIES = ("coding", "extraction", "humanities", "roleplay", "stem", "writing")
-
 POPULARITY = "fiddler_mixtral_popularity/popularity_rank.csv"
 """Fiddler's own profile of Mixtral: its experts, most popular first."""
 
-FILES = (*(f"hdmoe_mixtral_8x7b/{category}.npz" for category in CATEGORIES), POPULARITY)
+FILES = (*data.MIXTRAL, POPULARITY)
 
 EXPERTS, SLOTS = 8, 56
 
@@ -64,7 +62,8 @@ class Statistics:
     runs: NDArray[np.float64]
 
 
-def statistics() -> Statistics:
+@data.by_folder
+def routing() -> Statistics:
     """Return the statistics of Mixtral-8x7B on MT-bench, measured anew if the traces are there."""
     found = data.statistic(STORED, FILES, measure)
     return Statistics(

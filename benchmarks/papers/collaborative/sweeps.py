@@ -3,7 +3,8 @@
 from benchmarks.papers.collaborative import cached
 from benchmarks.papers.collaborative.baselines import pre_gated_token_ns
 from benchmarks.papers.collaborative.power import joule_per_token
-from benchmarks.papers.collaborative.systems import TOP_K, routing
+from benchmarks.papers.collaborative.statistics import routing
+from benchmarks.papers.collaborative.systems import TOP_K
 from benchmarks.papers.sweep import Sweep
 
 COLUMNS = (

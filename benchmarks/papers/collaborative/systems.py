@@ -1,8 +1,6 @@
 """Tokens per second of the paper's system, its baselines and the optimum, on Mixtral's routing."""
 
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -10,7 +8,7 @@ import numpy as np
 from benchmarks.papers import data
 from benchmarks.papers.collaborative import cached
 from benchmarks.papers.collaborative.baselines import pre_gated_token_ns
-from benchmarks.papers.collaborative.statistics import EXPERTS, SLOTS, Statistics, statistics
+from benchmarks.papers.collaborative.statistics import EXPERTS, SLOTS, Statistics, routing
 from benchmarks.rooms.cache import Instance, Ints
 
 System = Literal[
@@ -31,25 +29,10 @@ def token_ns(system: System, threads: int = 24) -> float:
     return TOKEN_NS[system](mixtral(threads), routing())
 
 
-def routing() -> Statistics:
-    """Return the statistics, those of the folder with traces if there is one."""
-    return _routing(data.folder())
-
-
-@cache
-def _routing(folder: Path | None) -> Statistics:
-    del folder  # only tells results apart
-    return statistics()
-
-
+@data.by_folder
 def mixtral(threads: int = 24) -> Instance:
     """Return the cache problem of the whole trace with so many CPU threads."""
-    return _mixtral(threads, data.folder())
-
-
-@cache
-def _mixtral(threads: int, folder: Path | None) -> Instance:
-    return cached.on_trace(cached.costs(threads=threads), _routing(folder).lru)
+    return cached.on_trace(cached.costs(threads=threads), routing().lru)
 
 
 def _on_demand(costs: Instance, _: Statistics) -> float:

@@ -13,13 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.papers import data
-from benchmarks.papers.collaborative.statistics import CATEGORIES
 from benchmarks.papers.cxl.layer import HOT, WIDTHS, layer_ns
 from benchmarks.rooms.sim import Routing, Trace, phase_similarity
 
 STORED = Path(__file__).with_name("statistics.json")
-
-FILES = tuple(f"hdmoe_mixtral_8x7b/{category}.npz" for category in CATEGORIES)
 
 EXPERTS, TOP_K = 8, 2
 
@@ -35,15 +32,14 @@ LENGTHS = (32, 64, TOKENS)
 Ints = NDArray[np.int64]
 
 
-@cache
-def _statistic(folder: Path | None) -> data.Statistic:
-    del folder  # only tells results apart
-    return data.statistic(STORED, FILES, measure)
+@data.by_folder
+def _statistic() -> data.Statistic:
+    return data.statistic(STORED, data.MIXTRAL, measure)
 
 
 def similarity(window: int) -> float:
     """Return the cosine of expert use in prompt and answer, for so many tokens of each."""
-    return float(_statistic(data.folder())["similarity"][str(window)])
+    return float(_statistic()["similarity"][str(window)])
 
 
 def shares(model: str, width: float | None = None, window: int | None = None) -> tuple[float, ...]:
@@ -62,7 +58,7 @@ def shares(model: str, width: float | None = None, window: int | None = None) ->
     key = model if width is None else f"{model}, exact at {width:g} bits"
     if window is not None:
         key = _key(model, window)
-    counts = _statistic(data.folder())["on_gpu"][key]
+    counts = _statistic()["on_gpu"][key]
     return tuple(count / sum(counts) for count in counts)
 
 
@@ -145,5 +141,5 @@ def _subsets(size: int) -> NDArray[np.bool_]:
 
 
 if __name__ == "__main__":
-    measured = measure([data.require(name) for name in FILES])
+    measured = measure([data.require(name) for name in data.MIXTRAL])
     print(",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in measured.items()))

@@ -5,7 +5,6 @@ Run as a module with MOEOPT_TRACES set, this prints what `hits.json` holds.
 
 import json
 from collections.abc import Sequence
-from functools import cache
 from math import comb
 from pathlib import Path
 
@@ -19,13 +18,8 @@ from benchmarks.rooms.sim import Trace, get_model
 STORED = Path(__file__).with_name("hits.json")
 
 FILES: dict[str, tuple[str, ...]] = {
-    "deepseek-moe-16b": tuple(
-        f"esft_deepseek_v2_lite/{task}.npz" for task in ("intent", "law", "summary")
-    ),
-    "mixtral-8x7b": tuple(
-        f"hdmoe_mixtral_8x7b/{category}.npz"
-        for category in ("coding", "extraction", "humanities", "roleplay", "stem", "writing")
-    ),
+    "deepseek-moe-16b": data.V2_LITE,
+    "mixtral-8x7b": data.MIXTRAL,
 }
 """Traces of a model. DeepSeek-V2-Lite stands for DeepSeek-MoE: as many experts, top-6 as well."""
 
@@ -74,14 +68,9 @@ def _at_random(model: str) -> float:
     return prefetched(shape) / shape.routed_experts
 
 
+@data.by_folder
 def measured(model: str) -> list[int]:
     """Return on how many layers and tokens of real traces 0, 1, ... prefetched experts are used."""
-    return _measured(model, data.folder())
-
-
-@cache
-def _measured(model: str, folder: Path | None) -> list[int]:
-    del folder  # only tells results apart
     found = data.statistic(
         STORED,
         FILES[model],
@@ -120,22 +109,16 @@ PROFILES = ("prompt", "same task", "other tasks")
 """By what experts are prefetched: a token's own prompt, or an offline profile of other texts."""
 
 
+@data.by_folder
 def utilisation(model: str) -> dict[str, float]:
     """Return the share of the prefetched experts' uses in a token's, by profile (Fig. 6)."""
-    found = _offline(model, data.folder())
-    return {name: found[name] for name in PROFILES}
-
-
-@cache
-def _offline(model: str, folder: Path | None) -> dict[str, float]:
-    del folder  # only tells results apart
     found = data.statistic(
         STORED,
         FILES[model],
         lambda paths: {"utilisation": {model: measure_profiles(model, data.traces(paths))}},
     )
     rates: dict[str, float] = found["utilisation"][model]
-    return rates
+    return {name: rates[name] for name in PROFILES}
 
 
 def measure_profiles(model: str, traces: Sequence[Trace], length: int = TOKENS) -> dict[str, float]:

@@ -1,1 +1,1 @@
-"""The reproduction as HTML and Markdown, with pictures."""
+"""The reproduction as Markdown, with pictures."""

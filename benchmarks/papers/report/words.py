@@ -1,4 +1,4 @@
-"""Figures in words and short numbers, the same in the terminal, Markdown and HTML."""
+"""Figures in words and short numbers, the same in the terminal and in Markdown."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,8 @@
-"""Writing a report's files: report.html, report.md and a picture for each paper and chart."""
+"""Writing a report's files: report.md and a picture for each paper and chart."""
 
 from pathlib import Path
 
 from benchmarks.papers.report.document import Document
-from benchmarks.papers.report.html import to_html
 from benchmarks.papers.report.markdown import to_markdown
 from benchmarks.papers.report.plots import chart_svg, ratios_svg
 from benchmarks.papers.report.words import by_paper
@@ -27,7 +26,6 @@ def write_report(document: Document, folder: Path) -> None:
         for paper, found in svgs.items()
     }
     texts = {
-        "report.html": to_html(document, svgs),
         "report.md": to_markdown(document, files),
         **{
             name: svg

@@ -14,9 +14,6 @@ from benchmarks.rooms.systems import loads_of_trace
 
 STORED = Path(__file__).with_name("predictor_accuracy.json")
 
-TASKS = ("intent", "law", "summary")
-FILES = [f"esft_deepseek_v2_lite/{task}.npz" for task in TASKS]
-
 WARM_UP = 20
 """First steps that are not counted: the template at the head of all prompts is unlike the rest."""
 
@@ -56,14 +53,14 @@ def t1() -> Ours:
 
 def t2() -> Ours:
     """Return how often the predictor is right."""
-    found = data.statistic(STORED, FILES, measure)
-    each = ", ".join(f"{task} {found[task]:.2f}" for task in TASKS)
+    found = data.statistic(STORED, data.V2_LITE, measure)
+    each = ", ".join(f"{task} {found[task]:.2f}" for task in data.TASKS)
     note = (
         f"the worst of three tasks; {each}, of 127, 33 and 13 sequences, far from the paper's"
         " batches of 256 and more; with the steps of the template"
-        f" {', '.join(f'{task} {found[FROM_THE_START][task]:.2f}' for task in TASKS)}"
+        f" {', '.join(f'{task} {found[FROM_THE_START][task]:.2f}' for task in data.TASKS)}"
     )
-    return Ours((min(found[task] for task in TASKS),), "assumed", (CLASSES, TRACE), note)
+    return Ours((min(found[task] for task in data.TASKS),), "assumed", (CLASSES, TRACE), note)
 
 
 def t23() -> Ours:
@@ -90,7 +87,7 @@ def measure(paths: Sequence[Path]) -> data.Statistic:
     """Return the accuracy on each task's trace, after the template and from the first step."""
     model = get_model("deepseek-v2-lite")
     found: data.Statistic = {FROM_THE_START: {}}
-    for task, path in zip(TASKS, paths, strict=True):
+    for task, path in zip(data.TASKS, paths, strict=True):
         trace = read_trace(path)
         live = 1 if trace.seq_len is None else len(trace.seq_len)
         counts = loads_of_trace(trace, model, live, None, None, "sequences").counts

@@ -77,7 +77,7 @@ def test_energy_but_for_sixteen_threads(place: int) -> None:
 def test_hits_are_in_range() -> None:
     """G9, hard: LRU finds at least one expert 5 to 15 points more often, at 2, 3 and 4 ways."""
     with without_traces():
-        some = systems.routing().hits["LRU"][0]
+        some = statistics.routing().hits["LRU"][0]
     for ways in (2, 3, 4):
         random = 1 - (8 - ways) * (7 - ways) / 56
         assert 0.05 <= some[ways - 1] - random <= 0.15
@@ -92,7 +92,7 @@ def test_others_are_where_they_were() -> None:
     assert error_of("G1") <= 0.05
     assert error_of("G7") <= 0.25
     with without_traces():
-        reuse = systems.routing().reuse
+        reuse = statistics.routing().reuse
     assert 0.4 <= reuse.mean() <= 0.6 < reuse.max() == value_of("G7")
     assert error_of("G8") <= 0.25
     assert value_of("G6") < 1.1
@@ -240,7 +240,7 @@ def test_few_threads_want_many_indexes_and_many_threads_many_ways() -> None:
 def test_patterns_of_reuse() -> None:
     """G15 and G16: layers after one another no more than at random; runs of two and of more."""
     with without_traces():
-        found = systems.routing()
+        found = statistics.routing()
     assert value_of("G15") == pytest.approx(found.same.mean())
     assert value_of("G15") < 13 / 28  # at least one of two of eight experts, at random
     two, three = found.runs.mean(axis=1)
@@ -275,7 +275,7 @@ def test_the_stored_statistic_is_what_the_traces_give() -> None:
     """How often LRU and Fiddler's experts serve a token, measured anew; the rest takes longer."""
     folder = real_trace_file(statistics.FILES[0]).parents[1]
     with without_traces():
-        stored = statistics.statistics()
+        stored = statistics.routing()
     paths = [folder / name for name in statistics.FILES]
     ids = np.concatenate([trace.topk_ids for trace in data.traces(paths[:-1])])
     routing = Routing.of(Trace("all", ids), 8)
@@ -295,7 +295,7 @@ def test_all_of_the_stored_statistic(tmp_path: Path) -> None:
     folder = real_trace_file(statistics.FILES[0]).parents[1]
     measured = statistics.measure([folder / name for name in statistics.FILES])
     with without_traces():
-        stored = statistics.statistics()
+        stored = statistics.routing()
     assert stored.reuse == pytest.approx(measured["reuse"])
     for policy, (some, full) in stored.hits.items():
         for stored_rates, rates in zip((some, full), measured["hits"][policy], strict=True):

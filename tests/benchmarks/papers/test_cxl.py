@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.papers import data
 from benchmarks.papers.cxl import accuracy, statistics, sweeps
 from benchmarks.papers.cxl.figures import ndp_cut, speedup
 from benchmarks.papers.cxl.layer import HOT, WIDTHS, layer_ns
@@ -151,8 +152,8 @@ def test_measuring_a_small_trace() -> None:
 
 def test_the_stored_statistic_is_what_the_traces_give() -> None:
     """Measured anew on the real traces, where they are there."""
-    folder = real_trace_file(statistics.FILES[0]).parents[1]
-    measured = statistics.measure([folder / name for name in statistics.FILES])
+    folder = real_trace_file(data.MIXTRAL[0]).parents[1]
+    measured = statistics.measure([folder / name for name in data.MIXTRAL])
     with without_traces():
         for key, value in measured["similarity"].items():
             assert statistics.similarity(int(key)) == pytest.approx(value, abs=1e-4)

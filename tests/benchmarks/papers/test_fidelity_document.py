@@ -11,8 +11,8 @@ from benchmarks.papers.figure import Figure, Ours
 from benchmarks.papers.published import parse_values, published
 from benchmarks.papers.registry import CONTRADICTIONS, resolve
 from benchmarks.papers.report.page import CEILINGS, fidelity_page
-from benchmarks.papers.run import compute, reproduce
-from tests.benchmarks.papers.nearness import without_traces
+from benchmarks.papers.run import reproduce
+from tests.benchmarks.papers.nearness import figure_of, without_traces
 from tests.facts import assert_same_facts
 
 QUICK = ("T15", "T17", "G1")
@@ -38,7 +38,7 @@ def test_every_figure_is_named(text: str) -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_quick_rows_are_those_of_today(name: str, text: str) -> None:
     """Value, kind and verdict."""
-    made = fidelity_page([Figure(published()[name], compute(name))]).splitlines()
+    made = fidelity_page([figure_of(name)]).splitlines()
     of_today, kept = (
         next(line for line in lines if line.startswith(f"| {name} |"))
         for lines in (made, text.splitlines())
@@ -51,7 +51,7 @@ def test_quick_rows_are_those_of_today(name: str, text: str) -> None:
 )
 def test_what_has_no_value_has_its_reason(name: str, begin: str, text: str) -> None:
     """Here T21, which its paper does not define, and K24, which takes a model."""
-    made = fidelity_page([Figure(published()[name], compute(name))])
+    made = fidelity_page([figure_of(name)])
     [reason] = [line for line in made.splitlines() if line.startswith(begin)]
     assert reason.partition(": ")[2].removesuffix(".") in text
 
@@ -71,7 +71,7 @@ def test_ceilings_stand_beside_the_published_value() -> None:
 def test_ceilings_name_figures_with_an_optimum() -> None:
     """Of the quick ones here; the slow test of the page has them all."""
     for name in ("K5", "K15", "E2", "E4", "C2d", "C8", "G4", "G11"):
-        figure = Figure(published()[name], compute(name))
+        figure = figure_of(name)
         assert name in CEILINGS
         for value, best in zip(figure.ours.values, figure.ours.optimum, strict=True):
             assert (value is None) == (best is None)
