@@ -45,6 +45,7 @@ __getattr__, __dir__ = lazily(
         "moeopt.problems.tri_domain.online as online": (),
         "moeopt.problems.tri_domain.assumptions": ("ASSUMPTIONS",),
         "moeopt.problems.tri_domain.threshold as threshold": (),
+        "moeopt.problems.tri_domain.threshold.copies as threshold_copies": (),
         "moeopt.problems.tri_domain.threshold.feasibility": ("decide",),
         "moeopt.problems.tri_domain.threshold.incumbent": ("first_schedule", "simple_bound"),
         "moeopt.problems.tri_domain.threshold.pareto": ("pareto_labels",),

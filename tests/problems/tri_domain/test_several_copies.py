@@ -1,5 +1,6 @@
 """Experts with several copies: the schedule chooses among them."""
 
+import random
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from tests.rooms.tri_domain import (
     lower_bound,
     objective,
     threshold,
+    threshold_copies,
     violations,
 )
 
@@ -156,6 +158,64 @@ def test_copies_are_proven_in_the_method_itself() -> None:
         assert (search.objective, search.bound) == (best, best), instance.name
         proven += 1
     assert proven > 8
+
+
+def by_labels_alone(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> Search:
+    """Return a search in which CP-SAT does nothing."""
+    monkeypatch.setattr(threshold_copies, "_by_cpsat", lambda *_: None)
+    search = Search(limit_s=60.0)
+    threshold.solve(instance, search)
+    return search
+
+
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 800), marks=pytest.mark.slow)])
+def test_one_localized_copy_is_decided_by_labels(
+    seeds: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without channels or a link; what is not decided is bracketed."""
+    decided = 0
+    for seed in seeds:
+        base = random_schema_2(seed) if seed % 2 else random_instance(seed)
+        instance = with_copies(base, seed, dual=seed % 4 > 1)
+        if not instance.has_copies or count(instance) > MOST:
+            continue
+        search, best = by_labels_alone(instance, monkeypatch), least_makespan(instance)
+        assert search.bound <= best <= search.objective, instance.name
+        if instance.channels is None and not instance.two_parts:
+            assert all(
+                len({lie.dimm for lie in e.lies} - {None}) < 2 for e in instance.experts
+            ) <= (search.bound == search.objective == best), instance.name
+            decided += search.bound == search.objective
+    assert decided > len(seeds) // 5
+
+
+def striped_and_localized(seed: int, experts: int, dimms: int) -> Instance:
+    """Return experts that are striped and on one DIMM, of many sizes."""
+    rng = random.Random(seed)
+    rows = []
+    for number in range(experts):
+        tokens, read = rng.randint(1, 40), 11 * rng.randint(4, 6)
+        whole = {"gpu_ns": 330 + tokens, "cpu_ns": 55 + 7 * tokens, "ndp_ns": 400 + 9 * tokens}
+        localized = whole | {"dimm": number % dimms, "gpu_dram_ns": 450, "cpu_dram_ns": 450}
+        striped = whole | {"ndp_ns": None, "gpu_dram_ns": read, "cpu_dram_ns": read}
+        rows.append(expert(number, **striped, copies=[localized]))
+    return Instance(name=f"dual-{seed}", schema_version=2, dimms=dimms, experts=rows)
+
+
+@pytest.mark.parametrize(
+    ("seed", "experts"),
+    [(0, 20), *(pytest.param(s, n, marks=pytest.mark.slow) for s in (1, 2, 3) for n in (20, 32))],
+)
+def test_labels_prove_what_is_too_many_for_an_enumeration(
+    seed: int, experts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CP-SAT finds nothing better, and refutes what the bound says."""
+    instance = striped_and_localized(seed, experts, 6)
+    search = by_labels_alone(instance, monkeypatch)
+    assert search.closed
+    other = solve(instance, "cp-sat", work_limit=0.3)
+    assert other.bound <= search.objective <= other.objective
+    assert violations(instance, search.solution, search.objective) == []
 
 
 def test_brackets_hold_where_nothing_is_left_for_the_solver() -> None:

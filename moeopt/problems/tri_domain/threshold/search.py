@@ -6,11 +6,9 @@ from moeopt.core.clock import spend
 from moeopt.core.compiled import short
 from moeopt.core.search import Feasibility, Search
 from moeopt.problems.device_loads import CPU, GPU, PCIE, PLACE, Ints, refine
-from moeopt.problems.tri_domain.bounds import lower_bound, objective_grid
-from moeopt.problems.tri_domain.check import objective
-from moeopt.problems.tri_domain.heuristics import quick_schedule
 from moeopt.problems.tri_domain.instance import DOMAINS, Instance, Solution
 
+from .copies import solve as solve_with_copies
 from .feasibility import FREE, best_multiplier, decide
 from .incumbent import first_schedule, simple_bound
 from .pareto import FEW, Labels, modes_at, pareto_labels
@@ -53,10 +51,10 @@ def solve(instance: Instance, search: Search) -> None:
 
     The effort grows fourfold from round to round, up to `MOST_WORK` labels: what is then open has
     too many labels on its DIMMs, too many residents that could also run on the CPU, or channels or
-    a PCIe link that the schedules found overload. Experts with further copies go to CP-SAT.
+    a PCIe link that the schedules found overload. `copies` has experts with further copies.
     """
     if instance.has_copies:
-        _by_cpsat(instance, search)
+        solve_with_copies(instance, search)
         return
     work = FIRST_WORK
     bracket = Bracket(instance.device_table, len(instance.experts), instance.dimms)
@@ -67,35 +65,6 @@ def solve(instance: Instance, search: Search) -> None:
         bracket.narrow(NO_CUTOFF, work)
         _report(instance, search, bracket)
     search.note = "OPTIMAL" if bracket.lower == bracket.upper else "OPEN"
-
-
-def _by_cpsat(instance: Instance, search: Search) -> None:
-    """Begin with combinatorial bounds and a descent, and let CP-SAT close what they leave open."""
-    grid = objective_grid(instance)
-    search.prove(on_grid(lower_bound(instance), grid))
-    found = quick_schedule(instance)
-    search.offer(found, objective(instance, found))
-    if not search.closed and not search.stopped:
-        from moeopt.core.cpsat import Run
-        from moeopt.problems.tri_domain.cpsat import Model
-
-        model = Model(instance)
-        model.post()
-        model.start_from(found, objective(instance, found))
-        run = Run(
-            model.model,
-            search.remaining_s,
-            seed=search.seed,
-            workers=search.workers,
-            options=model.parameters,
-        )
-        answer = run.solve()
-        if answer.found:
-            found = model.decode(answer.value)
-            search.offer(found, objective(instance, found))
-        if answer.bound is not None:
-            search.prove(answer.bound * grid)
-    search.note = "OPTIMAL" if search.closed else "OPEN"
 
 
 def _report(instance: Instance, search: Search, bracket: "Bracket") -> None:
