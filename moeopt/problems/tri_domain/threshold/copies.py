@@ -15,7 +15,8 @@ one label of each group with GPU and CPU times within C, reads within r, and own
 3. Every makespan is a multiple of the costs' common divisor, and a refutation of C is one of all
    below: bisection between the combinatorial bound and the best schedule ends with both equal.
 
-CP-SAT has the rest: an expert with copies on two DIMMs, channels, the link, too many labels.
+CP-SAT has the rest: experts with copies on several DIMMs, channels, the PCIe link, and what has too
+many labels.
 """
 
 from collections.abc import Iterator
@@ -56,7 +57,7 @@ EFFORT = 4.0
 
 
 @dataclass(frozen=True)
-class Group:
+class DimmLabels:
     """The labels of the experts with a copy on one DIMM, or of one that has none.
 
     Attributes
@@ -87,7 +88,7 @@ def solve(instance: Instance, search: Search) -> None:
     search.note = "OPTIMAL" if search.closed else "OPEN"
 
 
-def groups_of(table: ModeTable, grid: int, upper: int) -> list[Group] | None:
+def groups_of(table: ModeTable, grid: int, upper: int) -> list[DimmLabels] | None:
     """Return the labels of all groups that may be in a schedule below `upper` steps.
 
     None if the DIMMs are not separate, or there are too many labels.
@@ -118,7 +119,7 @@ def groups_of(table: ModeTable, grid: int, upper: int) -> list[Group] | None:
             labels, modes = labels[kept], modes[kept]
             if len(labels) > MOST_LABELS:
                 return None
-        groups.append(Group(experts, labels, modes))
+        groups.append(DimmLabels(experts, labels, modes))
     return groups
 
 
@@ -146,7 +147,9 @@ def _uses_and_places(table: ModeTable) -> tuple[Ints | None, list[int]]:
 class _Bisection:
     """The least makespan that is not refuted, in steps, and the best schedule."""
 
-    def __init__(self, instance: Instance, search: Search, grid: int, groups: list[Group]) -> None:
+    def __init__(
+        self, instance: Instance, search: Search, grid: int, groups: list[DimmLabels]
+    ) -> None:
         self.instance, self.search, self.grid, self.groups = instance, search, grid, groups
         bases = {group.name: group.base // grid for group in instance.modes.groups}  # on the grid
         self._base = np.array([bases["gpu"].max(), bases["cpu"].max()])
