@@ -224,22 +224,20 @@ class Clock:
     def _on_dimms(self, work: LayerWork, go: int) -> int:
         """Return when all reads and the units' outputs are there; the units begin after reads."""
         uploads, reads, ndp = work.gpu_reads_ns, work.cpu_reads_ns, work.ndp_ns
-        end = 0
-        free = self._dimm_free
+        end, outside = 0, go + work.to_host_ns
+        free = self._dimm_free  # a DIMM without work of a kind does not wait for its beginning
         if uploads is not None:
-            free = np.maximum(free, go) + uploads
+            free = np.where(uploads > 0, np.maximum(free, go) + uploads, free)
             end = int((free * (uploads > 0)).max(initial=0))
             self.dimm_busy_ns += uploads
-        if reads is not None or ndp is not None:
-            free = np.maximum(free, go + work.to_host_ns)
         if reads is not None:
-            free = free + reads
+            free = np.where(reads > 0, np.maximum(free, outside) + reads, free)
             end = max(end, int((free * (reads > 0)).max(initial=0)))
             self.dimm_busy_ns += reads
         if ndp is not None:
-            free = free + ndp
-            back = work.to_gpu_ns + work.ndp_delay_ns
             there = ndp > 0 if work.on_ndp is None else work.on_ndp
+            free = np.where(there, np.maximum(free, outside) + ndp, free)
+            back = work.to_gpu_ns + work.ndp_delay_ns
             end = max(end, int(((free + back) * there).max(initial=0)))
             self.dimm_busy_ns += ndp
             self.ndp_busy_ns += ndp
@@ -249,7 +247,8 @@ class Clock:
     def _later_reads(self, work: LayerWork, outside: int, gate: int) -> int:
         asked = work.later_reads_ns
         if asked is not None:
-            self._dimm_free = np.maximum(self._dimm_free, outside) + asked
+            waited = np.maximum(self._dimm_free, outside) + asked
+            self._dimm_free = np.where(asked > 0, waited, self._dimm_free)
             self.dimm_busy_ns += asked
             gate = max(gate, int((self._dimm_free * (asked > 0)).max()))
         return gate

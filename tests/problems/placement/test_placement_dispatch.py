@@ -147,6 +147,11 @@ def test_every_method_agrees_with_brute_force(kind: str, seeds: range) -> None:
         assert_agreement(random_instance(seed, kind))
 
 
+def test_where_no_choice_of_dispatch_is_left() -> None:
+    """All rows are decided beforehand: the linear relaxation has none."""
+    assert_agreement(random_instance(16, "free, widths"))
+
+
 def test_starting_solutions_change_nothing_but_time() -> None:
     """With a placement by rank and its dispatch as a start the answer is the same."""
     kinds = ("free, gpu-bound", "free, widths")

@@ -20,6 +20,16 @@ from tests.sim.engine.decode_cases import (
 from tests.sim.engine.reference_decider import SlowDecider, heuristic_policy, layer_instance
 
 
+def test_a_dimm_without_work_waits_for_nothing() -> None:
+    """On a plan whose last layer hands over to the CPU what no DIMM is read for."""
+    rng = random.Random(296)
+    plan, loads = random_plan(rng), random_loads(rng)
+    costs = random_costs(rng, max(1, len(widths_of(plan))))
+    fast = simulate_loads(plan, costs, loads, DIMMS)
+    slow = simulate_loads(plan, costs, loads, DIMMS, timeline=True)
+    assert fast.makespan_ns == slow.makespan_ns == int(fast.step_ns.sum())
+
+
 @pytest.mark.parametrize(
     "block", [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, 5))]
 )

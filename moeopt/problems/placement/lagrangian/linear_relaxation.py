@@ -102,7 +102,7 @@ def _rows(model: Model) -> tuple[Floats, Any, Floats]:
         np.add.at(cost, at, -layer.weight[of] * layer.offload_ns)
         first += layer.rows
     due = np.concatenate(alone)
-    unit = max(1.0, float(due.mean()))
+    unit = max(1.0, float(due.mean())) if len(due) else 1.0
     weight, own = np.concatenate([layer.weight for layer in model.layers]), np.arange(first)
     times = np.concatenate([*both, np.full(first, -unit)]) / unit
     places = np.concatenate([*row, own]), np.concatenate([*column, sizes.size + own])
