@@ -1,5 +1,6 @@
 """Experts with several copies: the schedule chooses among them."""
 
+import math
 import random
 from typing import Any
 
@@ -216,6 +217,28 @@ def test_labels_prove_what_is_too_many_for_an_enumeration(
     other = solve(instance, "cp-sat", work_limit=0.3)
     assert other.bound <= search.objective <= other.objective
     assert violations(instance, search.solution, search.objective) == []
+
+
+def test_sums_of_reads_that_are_too_many_are_left_to_cp_sat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reads of ns that share no divisor: it ends by itself, with a bracket that holds."""
+    rng, rows = random.Random(1), []
+    for number in range(12):
+        tokens, read = rng.randint(1, 40), rng.randint(60_000, 61_000)
+        whole = {"gpu_ns": 330_001 + tokens, "cpu_ns": 55_000 + 7_001 * tokens}
+        localized = {"dimm": number % 4, "gpu_dram_ns": 450_007, "cpu_dram_ns": 450_007}
+        localized |= whole | {"ndp_ns": 400_000 + 9_003 * tokens}
+        striped = whole | {"ndp_ns": None, "gpu_dram_ns": read, "cpu_dram_ns": read}
+        rows.append(expert(number, **striped, copies=[localized]))
+    instance = Instance(name="reads", schema_version=2, dimms=4, experts=rows)
+    search = Search(limit_s=math.inf)
+    monkeypatch.setattr(threshold_copies, "_by_cpsat", lambda *_: None)
+    threshold.solve(instance, search)
+    assert search.note == "OPEN"
+    other = solve(instance, "cp-sat", work_limit=0.5)
+    assert search.bound <= other.objective
+    assert other.bound <= search.objective
 
 
 def test_brackets_hold_where_nothing_is_left_for_the_solver() -> None:

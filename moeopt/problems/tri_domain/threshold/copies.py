@@ -16,7 +16,7 @@ one label of each group with GPU and CPU times within C, reads within r, and own
    below: bisection between the combinatorial bound and the best schedule ends with both equal.
 
 CP-SAT has the rest: experts with copies on several DIMMs, channels, the PCIe link, and what has too
-many labels.
+many labels or sums of reads.
 """
 
 from collections.abc import Iterator
@@ -51,6 +51,13 @@ GROWN_PER_UNIT = 1_000_000
 
 LINEAR = 500_000
 """Entries of a linear relaxation that is solved in a unit of work."""
+
+MOST_INTERVALS = 300
+"""Intervals of striped reads that are looked at for a makespan: lengths that share no divisor have
+millions of sums."""
+
+INTERVAL = 2e-4
+"""Units of work that an interval takes besides its linear relaxation."""
 
 EFFORT = 4.0
 """CP-SAT's deterministic time where the search has no limit: layouts are executed by thousands."""
@@ -178,17 +185,22 @@ class _Bisection:
         most = sum(int(group.uses[:, READS].max()) for group in self.groups)
         outcome = Feasibility.INFEASIBLE
         for reads in self._open(makespan, most // self._step):
-            found = self._decided(makespan, reads)
+            found = Feasibility.UNKNOWN if reads is None else self._decided(makespan, reads)
             if found == Feasibility.FEASIBLE:
                 return found
             if found == Feasibility.UNKNOWN:
                 outcome = found
         return Feasibility.UNKNOWN if self.search.stopped else outcome
 
-    def _open(self, makespan: int, most: int) -> Iterator[int]:
-        """Yield the numbers of read steps up to `most` that multipliers leave open."""
-        waiting = [(0, most)]
+    def _open(self, makespan: int, most: int) -> Iterator[int | None]:
+        """Yield the numbers of read steps up to `most` that multipliers leave open; None: more."""
+        waiting, seen = [(0, most)], 0
         while waiting and not self.search.stopped:
+            seen += 1
+            spend(INTERVAL)
+            if seen > MOST_INTERVALS:
+                yield None
+                return
             first, last = waiting.pop()
             if self._setting(makespan, first, last) is None:
                 continue
