@@ -122,7 +122,7 @@ def fronts(planned: Planned, points: int = 6) -> tuple[Front, Front]:
     """
     check_points(points)
     request = planned.request
-    limit_s, work = request.time_limit_s / points, request.work_limit
+    limit_s, work = request.seconds / points, request.work_limit
     work = None if work is None else work / points
     base = replace(request, time_limit_s=limit_s, work_limit=work, joint_time_s=0.0)
     return (

@@ -101,7 +101,7 @@ def jointly(
         do, nor have a larger average.
     """
     instance = _instance(request, part, widths)
-    share = request.joint_limit_s / request.time_limit_s
+    share = request.joint_limit_s / request.seconds
     result = solved(instance, METHOD, request, share, ENOUGH_GAP)
     bound = result.bound
     bound_ms = bound / 1e6 if isinstance(bound, int) else None

@@ -31,6 +31,9 @@ def _text(_: str, value: str | float) -> str:
 OVER_DEVICES = "Several GPUs or nodes"
 """Heading of options that only such machines have."""
 
+SECONDS = 60.0
+"""Time limit where none is given."""
+
 OF_LIMITS = ("time_limit_s", "work_limit")
 """Options that nothing feels where there is nothing to search for."""
 
@@ -134,9 +137,9 @@ class PlanOptions(ContextOptions):
         group="Limits",
         rare=True,
     )
-    time_limit_s: float = option(
-        60.0,
-        "Seconds for building and solving; of several devices and ranks by default work.",
+    time_limit_s: float | None = option(
+        None,
+        "Seconds for building and solving; default: 60, of several devices and ranks work.",
         above=0,
         metavar="S",
         group="Limits",
@@ -168,22 +171,26 @@ class PlanOptions(ContextOptions):
             raise InputError(
                 "is for all decisions at once; joint_time_s is 0", field="quality_loss"
             )
-        if not 0 <= self.joint_limit_s < self.time_limit_s:
-            most = f"from 0 to below the time limit, {self.time_limit_s:g}"
+        if not 0 <= self.joint_limit_s < self.seconds:
+            most = f"from 0 to below the time limit, {self.seconds:g}"
             raise InputError(f"must be {most}, not {self.joint_time_s}", field="joint_time_s")
+
+    @property
+    def seconds(self) -> float:
+        """The time limit."""
+        return SECONDS if self.time_limit_s is None else self.time_limit_s
 
     @property
     def joint_limit_s(self) -> float:
         """Of the time limit, what deciding everything at once may take."""
-        return self.time_limit_s / 2 if self.joint_time_s is None else self.joint_time_s
+        return self.seconds / 2 if self.joint_time_s is None else self.joint_time_s
 
     @property
     def limits(self) -> "Limits":
         """What everything together may take."""
         from moeopt.solvers.arguments import limits
 
-        work = self.work_limit
-        return limits(self.time_limit_s if work is None else None, work, self.workers)
+        return limits(self.time_limit_s, self.work_limit, self.workers)
 
     def limits_or(self, usual: "Limits") -> "Limits":
         """Return the limits that are asked for; else those which are usual."""

@@ -206,16 +206,16 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     check(request)
     name = f"plan for {request.model.name} on {request.machine.name}"
     logger.info("%s: it can fit; %s tells the routing", name, request.trace.name)
-    deadline = Deadline(request.time_limit_s)
+    deadline = Deadline(request.seconds)
     kept, rest = request.parts()
     loads, later = loads_of(request, kept), loads_of(request, rest, request.most_held_out)
     removed = (kept.facts or {}).get("deduped", {}).get("removed", 0)
     joint_s = request.joint_limit_s if request.runs.single_experts else 0.0
-    left = 1.0 - joint_s / request.time_limit_s
+    left = 1.0 - joint_s / request.seconds
     work = request.work_limit
     separately = replace(
         request,
-        time_limit_s=request.time_limit_s - joint_s,
+        time_limit_s=request.seconds - joint_s,
         work_limit=None if work is None else left * work,
         joint_time_s=None,
     )
@@ -223,7 +223,7 @@ def carried_out(request: Request, default: str | None = None) -> Planned:
     found = []
     for candidate in search.candidates():
         found.append(candidate)
-        late = deadline.elapsed_s > search.request.time_limit_s  # executing them takes time, too
+        late = deadline.elapsed_s > search.request.seconds  # executing them takes time, too
         if late and request.work_limit is None:
             break
     in_turn = found[0]

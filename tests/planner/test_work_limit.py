@@ -8,6 +8,8 @@ import moeopt
 from moeopt import InputError
 from tests.planner.small_plans import planned_for
 from tests.rooms.core import clock
+from tests.rooms.planner import PlanOptions
+from tests.rooms.solvers import Limits
 
 
 def test_a_work_limit_gives_the_same_plan() -> None:
@@ -19,6 +21,15 @@ def test_a_work_limit_gives_the_same_plan() -> None:
     assert one.together.bound_ms == other.together.bound_ms
     with pytest.raises(InputError, match="work_limit: needs one worker"):
         planned_for(work_limit=0.5, workers=2)
+
+
+def test_a_limit_that_is_given_counts_whatever_the_default_is() -> None:
+    """Also 60 s, and seconds beside work."""
+    usual = Limits(work=15.0)
+    assert PlanOptions().limits_or(usual) == usual
+    assert PlanOptions(time_limit_s=60.0).limits_or(usual) == Limits(60.0)
+    assert PlanOptions(work_limit=2.0).limits_or(usual) == Limits(work=2.0)
+    assert PlanOptions(time_limit_s=9.0, work_limit=2.0).limits_or(usual) == Limits(9.0, 2.0)
 
 
 def test_by_default_a_plan_over_devices_does_not_go_by_the_clock(
